@@ -40,4 +40,5 @@ cdef class Executable:
     cdef int64_t run_stretch(
         self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil
     cdef int run_python(self, PythonOp op) except -1
+    cdef str note(self, int64_t index)
     cdef int fail(self, int64_t index, int status) except -1

@@ -11,7 +11,9 @@ import time
 import numpy as np
 
 from sdbr.base.errors import BackendError, OtherAnswer
+from sdbr.base.failures import annotate
 from sdbr.base.threads import flushed_denormals
+from sdbr.program.buffers import FAILED
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -359,16 +361,22 @@ cdef class Executable:
         try:
             op.call(self.memory, ins, outs)
         except Exception as error:
-            _annotate(error, f"in {_where(self.program, op.index)}")
+            annotate(error, self.note(op.index))
             raise
         self.read_control()
         return 0
+
+    cdef str note(self, int64_t index):
+        """Note who has failed: the program, the op and its index, its operands, the user's line."""
+        self.memory.state[FAILED] = index
+        text = " ".join(self.program.describe_op(index).split())
+        return f"in {self.program.name or 'program'}, op {text}"
 
     cdef int fail(self, int64_t index, int status) except -1:
         """Turn the status of a kernel into an exception."""
         if status == SDBR_OTHER_ANSWER:
             raise OtherAnswer(self.runtime.fault_position, self.runtime.fault_value)
-        where = f"in {_where(self.program, index)}"
+        where = self.note(index)
         if status == SDBR_INDEX_ERROR:
             raise IndexError(
                 f"index {self.runtime.fault_value} at position {self.runtime.fault_position} is "
@@ -377,19 +385,6 @@ cdef class Executable:
         if status == SDBR_NO_MEMORY:
             raise MemoryError(where)
         raise BackendError(f"kernel status {status}; {where}")
-
-
-def _where(program, index):
-    """The program, the op and its index, its operands, the user's line."""
-    return f"{program.name or 'program'}, op {' '.join(program.describe_op(index).split())}"
-
-
-def _annotate(error, text):
-    """Say where an exception came from, without changing its type."""
-    if hasattr(error, "add_note"):
-        error.add_note(text)
-    elif error.args and isinstance(error.args[0], str):
-        error.args = (f"{error.args[0]}\n{text}", *error.args[1:])
 
 
 cdef void *_zeroed(size_t n, size_t size) except NULL:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 from sdbr.compat.patches import PatchSet
-from sdbr.trace._applies import FunctionNodes
 from sdbr.trace.arrays.traced_float import Floats
 from sdbr.trace.captured import CapturedState
 from sdbr.trace.code import generators, profile_calls
@@ -78,7 +77,7 @@ OFF[6] = lambda: unnoticed(
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
 OFF[8] = lambda: mock.patch.object(Floats, "note_leaving", lambda self, scalar: None)
 OFF[9] = lambda: mock.patch("sdbr.trace.watch._calling.is_users", lambda name: False)
-OFF[18] = lambda: mock.patch.object(FunctionNodes, "caught", lambda self: (False, False))
+OFF[18] = lambda: mock.patch("sdbr.call.exits.failures.FAILED", "")  # nobody knows who has raised
 OFF[13] = lambda: mock.patch.object(guards, "Dicts", lambda items, busy: Dicts([], busy))
 OFF[15] = contextlib.nullcontext  # what is seen is the mend
 OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays

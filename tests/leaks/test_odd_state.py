@@ -13,7 +13,8 @@ RIGHT = {
     "p_module_in_an_object", "p_optimizer", "p_optimizer_momentum", "p_initializer",
     "p_child_name", "p_child_class", "p_warnings_ignored", "p_errstate_ignored",
     "p_no_gradient_given", "p_function_swapped", "p_rank_of_a_node",
-    "p_node_that_only_reads", "p_times_updated", "p_counted_in_a_local_class",
+    "p_node_that_only_reads", "p_times_updated", "p_counted_in_a_local_class", "p_linalg",
+    "p_error_of_its_own",
 }  # fmt: skip
 #: Those that replay only some calls.
 PARTLY = {"p_function_of_its_own_swapped", "p_dict_and_none"}

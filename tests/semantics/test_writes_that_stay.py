@@ -575,3 +575,31 @@ def test_audits_find_nothing(forward):
             iteration(static, i, firsts)
     audits = static.schedule_manager.audits
     assert (audits.passed or forward in ASKING) and not audits.failed
+
+
+def test_what_an_attribute_held_is_not_written_over_where_it_goes_on():
+    """The one of the call before is kept under another name, or handed out."""
+
+    class Net(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            self.h = self.before = self.array = self.first = None
+
+        def forward(self, x):
+            self.before, self.h = self.h, F.exp(x)
+            last, self.array = self.array, np.tanh(x)
+            self.first = last
+            return F.sum(x)
+
+    model = sdbr.static_graph(Net())
+    with chainer.no_backprop_mode(), chainer.using_config("sdbr_audit", "off"):
+        for i in range(12):
+            x = np.full((2, 3), i / 12, "f")
+            model(x)
+            assert_near(model.h.array, np.exp(x), RESULTS, "h")
+            assert_near(model.array, np.tanh(x), RESULTS, "array")
+            if i:
+                before = np.full((2, 3), (i - 1) / 12, "f")
+                assert_near(model.before.array, np.exp(before), RESULTS, "before")
+                assert_near(model.first, np.tanh(before), RESULTS, "first")
+    assert model.schedule_manager.statistics.replays >= 8

@@ -63,15 +63,16 @@ def audited_call(manager, schedule, function, leaves, floats, given, share, vali
             manager.statistics.define_by_run_calls += 1
             if e.for_good:
                 manager.drop(schedule.key, schedule)
-            return _conclude(e.verdict)
-        if schedule.due is not None and verdict.compared:
-            schedule.due.audited(arrays_in(leaves))
-        _judge(manager, schedule, audit, verdict, validated)
-        if verdict.compared and not verdict.problem:
-            reference.handed_out(verdict.outcome)
+            verdict = e.verdict
         else:
-            reference.drop()
-        audit.forget()
+            if schedule.due is not None and verdict.compared:
+                schedule.due.audited(arrays_in(leaves))
+            _judge(manager, schedule, audit, verdict, validated)
+            if verdict.compared and not verdict.problem:
+                reference.handed_out(verdict.outcome)
+            else:
+                reference.drop()
+            audit.forget()
     return _conclude(verdict)
 
 
@@ -125,11 +126,11 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
             manager.statistics.calls += 1
             manager.statistics.define_by_run_calls += 1
             runner.declines = True  # its parts are audited as calls of their own
-            _conclude(e.verdict)
-            return True
-        if verdict.compared:
-            schedule.due.audited(leaves)
-        _judge(manager, schedule, audit, verdict, False)
+            verdict = e.verdict
+        else:
+            if verdict.compared:
+                schedule.due.audited(leaves)
+            _judge(manager, schedule, audit, verdict, False)
     _conclude(verdict)
     return True
 

@@ -86,28 +86,28 @@ class Retrace(Exception):
 
 
 class SideExit(Exception):
-    """User code in a replay has changed what its call reads, or gives what has no place; internal.
+    """User code in a replay has changed what its call reads, or the replay has raised; internal.
 
     Attributes
     ----------
     what : str
-        What it has changed, or what it gives.
-    gives : bool
-        Which of both it is.
+        What it has changed, or the error as text.
     notes : list of Ran
         The user code that has run.
     undo : callable
         Puts back what the last of it has changed; gives an `Undone`.
+    error : Exception or None
+        That was raised.
     label : str
-        What is called that.
+        What the last of the user code is called.
     """
 
-    def __init__(self, what: str, notes: list, undo, gives: bool = False):
+    def __init__(self, what: str, notes: list, undo, error: Exception | None = None):
         super().__init__(what)
-        self.what, self.gives = what, gives
+        self.what, self.error = what, error
         self.notes = notes
         self.undo = undo
-        self.label: str = notes[-1].what[0]
+        self.label: str = notes[-1].what[0] if notes else ""
 
 
 class OtherAnswer(Exception):

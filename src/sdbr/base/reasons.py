@@ -12,9 +12,7 @@ class Remedy(Enum):
     """What would make a call static, as one sentence."""
 
     # What static_code could not do.
-    CATCH_OUTSIDE = (
-        "A replay raises errors out of the whole call: catch them there, or check indices before."
-    )
+    CATCH_OUTSIDE = "Catch errors outside of the call, or check indices before."
     LOOK_AT_VALUES = (
         "Look at the values themselves (F.where, numpy.isfinite), or put the code into "
         "sdbr.static_code."

@@ -23,6 +23,7 @@ cdef class Effects:
     cdef list exact               # the numbers of the trace that `numbers` are
     cdef list numbers             # of Python, as they are in this run; see `Numbers`
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
+    cdef set handed_on            # places of attributes whose old contents the call hands on
     cdef list keep                # per output: whether its array stays in place
     cdef list things              # what is handed out in this run: outputs, then leaves
     cdef bint shares              # whether a list or dict is left in more than one place

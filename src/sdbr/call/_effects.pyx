@@ -93,6 +93,12 @@ cdef enum:
     EXACT = -3  # one of `numbers`
 
 
+cdef tuple _where(source):
+    """What tells apart where attributes of links lie."""
+    holder, name = source
+    return id(getattr(holder, "__dict__", None)), name
+
+
 cdef class Effects:
     """What a run leaves behind: attributes, places outside of links, reports; in their order.
 
@@ -129,6 +135,8 @@ cdef class Effects:
         ]
         self.n_outputs = len(values)
         self.keep = [False] * len(values)
+        # What lies there goes on to somebody: nothing else may be written over it.
+        self.handed_on = {_where(value.source) for value in returned if value.kind == "attribute"}
         self.things = [None] * len(self.places)
         self.writes = []
         self.observers = []
@@ -160,7 +168,7 @@ cdef class Effects:
         if place == NOWHERE:
             return ASSIGN_PLAIN, NOWHERE, NOWHERE, d, write.name, x
         i = NOWHERE
-        if place < self.n_outputs:
+        if place < self.n_outputs and (id(d), write.name) not in self.handed_on:
             i = len(self.writes)
             # Who is told of a report before it must find there what was there before.
             self.writes.append((d, write.name, place, bool(self.observers)))

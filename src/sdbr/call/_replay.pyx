@@ -3,6 +3,7 @@
 from weakref import ref as _ref
 
 from sdbr.base.errors import OtherAnswer, SideExit
+from sdbr.call.exits.failures import exit_after
 from sdbr.program._memory import claim
 from sdbr.call.autograd import anchor, call_class
 from sdbr.schedule.questions import Before
@@ -253,6 +254,8 @@ cdef class Replay:
                         break
             except OtherAnswer as other:
                 return self.schedule.after(other)
+            except Exception:
+                return None  # the replay says so
             finally:
                 binder.leave()
                 before.put_back()
@@ -307,20 +310,26 @@ cdef class Replay:
 
     cdef int run(self, Binder binder, tuple given) except -1:
         """Run the program; one that cannot go on leaves nothing behind but what user code did."""
-        if self.taken_back is None:
-            return binder.run()
-        before = Before(self.taken_back, binder.outputs.memory)
-        if binder.exits is not None:
-            binder.exits.begin(given)
+        cdef Memory memory = binder.outputs.memory
+        before = None
+        if self.taken_back is not None:
+            before = Before(self.taken_back, memory)
+            if binder.exits is not None:
+                binder.exits.begin(given)
         try:
             binder.run()
         except (OtherAnswer, SideExit):
             before.put_back()
             raise
+        except Exception as error:
+            left = exit_after(error, self.schedule.forward, memory, before, binder.exits)
+            if left is None:
+                raise
+            raise left from None
         finally:
             if binder.exits is not None:
                 binder.exits.end()
-            if binder.outputs.memory.device is not None:
+            if before is not None and memory.device is not None:
                 before.end()
         return 0
 

@@ -194,8 +194,11 @@ class ScheduleManager:
             except OtherAnswer as other:
                 self.find_other(lookup, schedule, schedule.after(other))
             except SideExit as side_exit:
-                return finished(self, schedule, side_exit, args, kwargs)
-        return NotImplemented
+                left = side_exit
+                break
+        else:
+            return NotImplemented
+        return finished(self, schedule, left, args, kwargs)
 
     def leaves_way(self, lookup: Lookup) -> tuple[int, ...] | None:
         """The answers of a call that goes another way; asked before an audit, which takes long."""

@@ -84,7 +84,9 @@ def _make_schedule(recorder: Recorder, manager, lookup: Lookup, function, given:
         return result
     settle_scalars(trace)
     seen = what_was_seen(recorder, given, callables_in(lookup.structure))
-    trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
+    trace.dynamic = trace.dynamic or changed_number(trace, recorder)
+    if lookup.key.device is not None:  # of a GPU, errors are told when it is too late
+        trace.dynamic = trace.dynamic or caught_error(trace)
     asked = None if lookup.key.device is None else asked_after_a_draw(trace)
     if asked is not None and not can_be_set_back():
         trace.dynamic = trace.dynamic or asked

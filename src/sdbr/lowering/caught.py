@@ -18,11 +18,15 @@ _RAISING = frozenset({
 })  # fmt: skip
 
 
-def caught_error(trace: Trace) -> Reason | None:
-    """Why no replay will do: the first function that may raise in a replay what user code catches.
+def may_raise(node: TracedNode) -> bool:
+    """Whether what a node computes may raise because of data."""
+    return _looks_up(node) or _is_python(node)
 
-    A replay raises it to the caller of the whole call. What cannot raise because of data may be
-    inside any ``try``.
+
+def caught_error(trace: Trace) -> Reason | None:
+    """The first function that may raise in a replay what user code catches.
+
+    What cannot raise because of data may be inside any ``try``.
     """
     for node in trace.nodes:
         index, anything = node.caught

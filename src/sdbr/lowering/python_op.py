@@ -131,8 +131,6 @@ class PythonForward:
                     f"tracing and is {array.dtype.name}{list(array.shape)} now: its "
                     f"shape depends on values"
                 )
-                if memory.state.get(EXITS) is not None:
-                    memory.state[EXITS].gave(text)
                 raise NotStaticError(text)
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
@@ -148,10 +146,15 @@ def apply_beside(node, xs, state):
     if exits is not None:
         before = dict(inner.__dict__)
         exits.begins()
-    if present is None:
-        ys = node.apply(xs)
-    else:
-        ys = present.apply(lambda node, xs: node.apply(xs), node, xs)
+    try:
+        if present is None:
+            ys = node.apply(xs)
+        else:
+            ys = present.apply(lambda node, xs: node.apply(xs), node, xs)
+    except Exception as error:
+        if exits is not None:
+            exits.fails(error, type(inner), node.label)
+        raise
     if exits is not None:
         exits.ends(type(inner), node.label, node, before, xs, ys)
     return ys

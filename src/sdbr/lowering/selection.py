@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from sdbr.lowering.caught import may_raise
 from sdbr.trace import values as v
 from sdbr.trace.questions import Question
 
 
 def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
-    """All function nodes (any may have an effect), questions, and NumPy calls in use."""
+    """All function nodes (any may have an effect), questions, and NumPy calls in use or that may
+    raise."""
     used: set[int] = set()
 
     def use(values):
@@ -23,6 +25,7 @@ def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
             or node.draws
             or type(node) is Question
             or any(y.index in used for y in node.outputs)
+            or may_raise(node)
         ):
             live.append(node)
             use(node.inputs)

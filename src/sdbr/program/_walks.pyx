@@ -8,7 +8,7 @@ from sdbr.program._rows cimport whole
 
 
 def live(list instructions, kept):
-    """The instructions with effects, without outputs, or whose results somebody reads.
+    """The instructions with effects, without outputs, that may raise, or whose results are read.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def live(list instructions, kept):
     cdef Row x, root
     for instruction in reversed(instructions):
         if not _is_read(instruction.outs, read) and instruction.outs:
-            if not instruction.op.effect:
+            if not (instruction.op.effect or instruction.op.reads_indices):
                 continue
         result.append(instruction)
         for x in <list?>instruction.ins:

@@ -34,6 +34,9 @@ __all__ = [
     "is_c_contiguous",
 ]
 
+#: In the state of a memory: the op that has raised.
+FAILED = "failed"
+
 #: Buffer table of a program: one structured element per row.
 ROW_DTYPE = np.dtype(
     [

@@ -117,7 +117,7 @@ class ForwardPlan:
                 self.lowered.host_row(value)
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         self.staged = [(value, row.slot.index) for value, row in self.lowered.staged]
-        self.taken_back = taken_back(self.program, self.leaves)
+        self.taken_back = taken_back(self.program, self.leaves, schedule)
         self.lowered.builder.instructions = []
         if full is not None:
             full.finish()

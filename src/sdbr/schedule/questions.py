@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sdbr.devices import generators
 from sdbr.devices.arrays import where_it_lies
+from sdbr.lowering.caught import caught_error
 from sdbr.ops.control import ALL_FINITE
 from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import BOUND
@@ -17,57 +18,98 @@ from sdbr.trace.values import Value
 import numpy as np
 
 _QUESTION, _PYTHON = (BY_NAME[name].opcode for name in ("question", "python"))
+_LOOKING_UP = [op.opcode for op in OPS if op.reads_indices]
 _STATE_BYTES = 625 * 4  # of MT19937: its words and the position
 
 
-class TakenBack(NamedTuple):
-    """What a program may do before its last question that somebody could see.
+class Done(NamedTuple):
+    """What ops of a program may do that somebody could see.
 
     Attributes
     ----------
-    slots : tuple of int
-        Memory of the caller that it may write.
+    slots : frozenset of int
+        Memory of the caller that they may write.
     draws : bool
-        Whether it may draw from NumPy's global generator, or CuPy's.
+        Whether they may draw from NumPy's global generator, or CuPy's.
     python : bool
         Whether Chainer's own code may: that moves more than the generator's words.
+    """
+
+    slots: frozenset[int]
+    draws: bool
+    python: bool
+
+    def is_within(self, kept: TakenBack | None) -> bool:
+        """Whether it is put back by what `kept` says."""
+        if kept is None:
+            return not (self.slots or self.draws)
+        done = kept.done
+        return done.draws >= self.draws and done.python >= self.python and done.slots >= self.slots
+
+
+class TakenBack(NamedTuple):
+    """What a program may do before the last op that may end its run.
+
+    Attributes
+    ----------
+    done : Done
     last : int
         The last op that asks; -1 without any.
     beside : bool
         Whether it runs code of the user's, which may change what the call reads.
+    caught : bool
+        Whether the call may catch an error of an op.
     """
 
-    slots: tuple[int, ...]
-    draws: bool
-    python: bool
+    done: Done
     last: int
     beside: bool
+    caught: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether runs end as a matter of course; else only by an error."""
+        return self.beside or self.caught or self.last >= 0
 
 
-def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBack | None:
+def taken_back(program: Program, leaves: Sequence[tuple[Value, int]], schedule) -> TakenBack | None:
     """What has to be put back after a run that could not go on; None where each can.
 
-    One that met another answer, or user code that has changed what the call reads: what that did
-    stays.
+    One that met another answer, user code that has changed what the call reads (what that did
+    stays), or an error: of Python, and of others where the call may catch it. On a GPU errors are
+    told when it is too late.
 
     Parameters
     ----------
     program : Program
     leaves : list of (Value, int)
         What is bound, with its slot: what functions may update in place is among it.
+    schedule : Schedule
     """
     asking = [
         int(i)
         for i in np.flatnonzero(program.opcodes == _QUESTION)
         if program.attributes_of(i)[0][1] != ALL_FINITE
     ]
-    beside = {int(i) for i in np.flatnonzero(program.opcodes == _PYTHON) if _is_beside(program, i)}
-    if not asking and not beside:
+    python = [int(i) for i in np.flatnonzero(program.opcodes == _PYTHON)]
+    beside = [i for i in python if _is_beside(program, i)]
+    ends, caught = asking + beside, False
+    if schedule.device is None:
+        caught = caught_error(schedule.trace) is not None
+        ends += [i for i in python if _raises(program, i)]
+        ends += [int(i) for i in np.flatnonzero(np.isin(program.opcodes, _LOOKING_UP) & caught)]
+    if not ends:
         return None
+    done = done_before(program, leaves, max(ends))
+    return TakenBack(done, asking[-1] if asking else -1, bool(beside), caught)
+
+
+def done_before(program: Program, leaves: Sequence[tuple[Value, int]], end: int) -> Done:
+    """What the first `end` ops may do, other than what code of the user's does beside them."""
     held = {slot for value, slot in leaves if value.held}
     slots, draws, python = set(), False, False
-    for i in range(max([*asking[-1:], *beside])):
-        if i in beside:
+    for i in range(end):
+        if program.opcodes[i] == _PYTHON and _is_beside(program, i):
             continue
         op = OPS[program.opcodes[i]]
         draws |= op.draws
@@ -78,13 +120,17 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
                 slot = program.slots[program.rows["slot"][row]]
                 if slot.kind == BOUND and (among is None or slot.index in among):
                     slots.add(slot.index)
-    last = asking[-1] if asking else -1
-    return TakenBack(tuple(sorted(slots)), draws or python, python, last, bool(beside))
+    return Done(frozenset(slots), draws or python, python)
 
 
 def _object(program: Program, i: int):
     """What the Python op `i` calls."""
     return program.objects[program.attributes_of(i)[0][0]]
+
+
+def _raises(program: Program, i: int) -> bool:
+    """Whether a Python op may raise where its call can begin anew: not in its backward."""
+    return not getattr(_object(program, i), "of_the_loss", False)
 
 
 def _is_beside(program: Program, i: int) -> bool:
@@ -107,7 +153,7 @@ def words_of_generator() -> tuple[int, bytes] | None:
 
 
 class Before:
-    """The state before a run, to be put back where it meets another answer.
+    """The state before a run, to be put back where it could not go on.
 
     Parameters
     ----------
@@ -119,23 +165,28 @@ class Before:
     _of_cupy: generators.Before | None = None
 
     def __init__(self, what: TakenBack, memory):
+        done = what.done
         self.arrays: Iterable[tuple[Any, Any]] = [
-            (array, _copy_of(array)) for array in map(memory.array, what.slots)
+            (array, _copy_of(array)) for array in map(memory.array, done.slots)
         ]
         self.state: Any = None
         self.words: tuple[int, bytes] | None = None
-        if not what.draws:
+        self.is_unsure = False  # whether more may have moved than is kept
+        if not done.draws:
             return
         if memory.device is not None:
             self._of_cupy = generators.Before(memory.device)
-            if not what.python:  # kernels draw by CuPy's generator
+            if not done.python:  # kernels draw by CuPy's generator
                 return
-        self.words = None if what.python else words_of_generator()
+        self.is_unsure = done.python and not what.asks
+        self.words = None if done.python and what.asks else words_of_generator()
         if self.words is None:
             self.state = np.random.get_state(legacy=False)  # takes 50 microseconds
 
-    def put_back(self) -> None:
-        """Undo what the run has done."""
+    def put_back(self) -> bool:
+        """Undo what the run has done; False where it cannot be undone."""
+        if self.is_unsure and self.words is not None and self.words != words_of_generator():
+            return False
         for array, contents in self.arrays:
             with where_it_lies(array):
                 array[...] = contents
@@ -145,6 +196,7 @@ class Before:
             np.random.set_state(self.state)
         elif self.words is not None:
             ctypes.memmove(*self.words, _STATE_BYTES)
+        return True
 
     def end(self) -> None:
         """The run is over: what is drawn from now on stays drawn."""

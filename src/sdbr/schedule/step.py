@@ -129,7 +129,7 @@ class StepPlan:
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
         self.staged = [(value, row.slot.index) for value, row in forward.staged]
-        self.taken_back = taken_back(self.program, self.leaves)
+        self.taken_back = taken_back(self.program, self.leaves, schedule)
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
         table.forget_rows(for_good=not hasattr(self.program, "instructions"))

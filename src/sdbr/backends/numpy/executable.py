@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 from sdbr._executor import observer
 from sdbr.base.dtypes import DTYPES
+from sdbr.base.failures import annotate
 from sdbr.ops.table import OPS
+from sdbr.program.buffers import FAILED
 from sdbr.program.program import Program
 
 import numpy as np
@@ -112,6 +114,7 @@ class NumpyExecutable:
                 return
             op.compute(ins, outs, op.attributes(ints, floats))
         except Exception as error:
+            self.memory.state[FAILED] = i
             explain_error(error, self.program, i)
             raise
 
@@ -131,7 +134,4 @@ class NumpyExecutable:
 def explain_error(error: BaseException, program: Program, i: int) -> None:
     """Add the op, its index, shapes and the user line to an error; its type stays."""
     note = f"in {program.name or 'program'}, op {' '.join(program.describe_op(i).split())}"
-    if hasattr(error, "add_note"):
-        error.add_note(note)
-    elif error.args and isinstance(error.args[0], str):
-        error.args = (f"{error.args[0]}\n{note}", *error.args[1:])
+    annotate(error, note)

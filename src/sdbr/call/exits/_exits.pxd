@@ -29,6 +29,7 @@ cdef class Exits:
     cdef list notes
     cdef tuple words              # of NumPy's generator, before the code that runs now
     cdef int begin(self, tuple given) except -1
+    cdef int note(self, error, kind, tuple what) except -1
     cdef int end(self) except -1
     cdef list now(self)
     cdef tuple lying(self)

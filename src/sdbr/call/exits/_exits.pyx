@@ -71,8 +71,8 @@ cdef class Exits:
         self.places += [(write.link.__dict__, write.name) for write in trace.writes]
         self.places += [place_of(s.sink) for s in trace.stores if s.sink.holder is not None]
         self.places = list({place_key(*place): place for place in self.places}.values())
-        self.draws = taken_back.draws
-        self.slots = taken_back.slots
+        self.draws = taken_back.done.draws
+        self.slots = taken_back.done.slots
 
     cdef int begin(self, tuple given) except -1:
         """A replay begins; `given`: the Variables and arrays among the arguments."""
@@ -154,14 +154,7 @@ cdef class Exits:
         """
         if not self.active:
             return
-        state = None
-        if self.draws and (self.words is None or self.words != words_of_generator()):
-            state = np.random.get_state(legacy=False)
-        arrays = []
-        for array, before in self.arrays or ():
-            if not same_bytes([(array, before)])[0]:
-                arrays.append((array, copy_of(array)))
-        self.notes.append(Ran(kind, what, state, arrays))
+        self.note(None, kind, what)
         if not self.write_watch.hold():
             moved = repr(str(self.schedule.guards.failed))
         elif not self.is_bound():
@@ -172,19 +165,27 @@ cdef class Exits:
             moved = "the optimizer"
         else:
             return
-        raise SideExit(moved, self.notes, partial(Undone, self.met, self.objects, self.moved()))
+        raise SideExit(moved, *self.so_far())
 
-    def gave(self, what):
-        """User code has given what the program has no place for; `what` says both.
-
-        Raises
-        ------
-        SideExit
-            While the forward of a replay is under way.
-        """
+    def fails(self, error, kind, *what):
+        """User code has raised; the rest as for `ends`."""
         if self.active:
-            undo = partial(Undone, self.met, self.objects, self.moved())
-            raise SideExit(what, self.notes, undo, True)
+            self.note(error, kind, what)
+
+    cdef int note(self, error, kind, tuple what) except -1:
+        state = None
+        if self.draws and (self.words is None or self.words != words_of_generator()):
+            state = np.random.get_state(legacy=False)
+        arrays = []
+        for array, before in self.arrays or ():
+            if not same_bytes([(array, before)])[0]:
+                arrays.append((array, copy_of(array)))
+        self.notes.append(Ran(kind, what, state, arrays, error))
+        return 0
+
+    def so_far(self):
+        """The user code that has run, and what puts back what it has changed."""
+        return self.notes, partial(Undone, self.met, self.objects, self.moved())
 
     cdef bint is_configured(self) except -1:
         """Whether the configuration is what it was before the code ran."""

@@ -8,7 +8,7 @@ from sdbr.audit.contents import overwrite
 from sdbr.audit.sides import arrays_in, copied
 from sdbr.audit.snapshot import Changes
 from sdbr.audit.told import Told, is_of_users
-from sdbr.base.errors import SideExit
+from sdbr.base.errors import NotStaticError, SideExit
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.call.exits.undo import Undone
 from sdbr.call.find import note_define_by_run
@@ -37,12 +37,15 @@ class Ran(NamedTuple):
         Of NumPy's generator afterwards, where the code drew from it.
     arrays : list of (ndarray, ndarray)
         Those that the program writes as well and the code has written, with their contents.
+    error : Exception or None
+        That it has raised; of a node nothing is known then but its label.
     """
 
     kind: Any
     what: tuple
     state: dict | None
     arrays: list
+    error: Exception | None
 
 
 def _look_of(kind):
@@ -67,7 +70,7 @@ class Resumed(Side):
     def __init__(self, notes: list[Ran], undone: Undone):
         super().__init__()
         self.left = list(notes)
-        self.last = notes[-1]
+        self.last = notes[-1] if notes else None
         self.undone = undone
 
     def _next(self, kind) -> Ran | None:
@@ -95,12 +98,17 @@ class Resumed(Side):
             if id(contents) in ids:
                 overwrite(array, contents)
         self._repeated(ran)
+        if ran.error is not None:
+            raise ran.error
         return copied(result)
 
     def apply(self, original, function, inputs):
         ran = self._next(type(inner_function(function) or function))
         if ran is None or not is_of_users(function):
             return original(function, inputs)
+        if ran.error is not None:
+            self._repeated(ran)
+            raise ran.error
         label, node, before, *arrays = ran.what
         told = Told(ran.kind, label)
         told.keep(node, before, *arrays)
@@ -129,7 +137,11 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
     object
         What it returns.
     """
-    _tell(manager, schedule, side_exit)
+    error = side_exit.error
+    if isinstance(error, NotStaticError) and manager.options.on_dynamic == "raise":
+        raise error
+    if error is None:
+        _tell(manager, schedule, side_exit)
     owner = () if manager.owner is None else (manager.owner(),)
     undone = side_exit.undo()
     if not undone.is_whole:
@@ -140,19 +152,38 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
         )
     try:
         with entered(Resumed(side_exit.notes, undone)), APPLIES:
-            return manager.function(*owner, *args, **kwargs)
+            result = manager.function(*owner, *args, **kwargs)
+    except Exception as raised:
+        if error is not None:
+            note_define_by_run(manager, f"a replay has raised {side_exit.what}")
+            _say_where(raised, error)
+        raise
     finally:
         undone.redo()
+    if error is not None:
+        _tell(manager, schedule, side_exit)
+    return result
+
+
+def _say_where(raised: Exception, error: Exception) -> None:
+    """Let an error of define-by-run tell of the op as well, in whose place the replay raised."""
+    if raised is not error and type(raised) is type(error) and hasattr(raised, "add_note"):
+        for note in getattr(error, "__notes__", [str(error)]):
+            raised.add_note(note)
 
 
 def _tell(manager, schedule, side_exit: SideExit) -> None:
     """Say why, and see to it that it does not become a habit."""
-    reason = f"{side_exit.label} has changed {side_exit.what} in the middle of a call"
-    advice = Remedy.READ_BEFORE
-    if side_exit.gives:
-        reason, advice = side_exit.what, Remedy.USE_FUNCTIONS
+    error = side_exit.error
+    if error is None:
+        reason = f"{side_exit.label} has changed {side_exit.what} in the middle of a call"
+        advice = Remedy.READ_BEFORE
+    elif isinstance(error, NotStaticError):
+        reason, advice = str(error), Remedy.USE_FUNCTIONS
+    else:
+        reason, advice = f"the call has caught {side_exit.what}", Remedy.LOOK_AT_VALUES
     note_define_by_run(manager, reason)
-    reason += "" if side_exit.gives else ", which reads or writes it"
+    reason += ", which reads or writes it" if error is None else ""
     manager.warn(
         "side exit",
         f"{manager.name}: {reason}; such calls are ended define-by-run. {advice.value}",

@@ -7,6 +7,7 @@ from types import MethodType as _Method
 
 from sdbr.backends import make_executable
 from sdbr.base.errors import OtherAnswer, SideExit
+from sdbr.call.exits.failures import exit_after
 from sdbr.call._replay import returned_leaves
 from sdbr.call.exits.resumed import finished
 from sdbr.lowering.python_op import RAISED, WHOLE_STEP
@@ -368,11 +369,20 @@ cdef class StepRunner(Runner):
                 raise
             self.side_exit = side_exit
             return False
-        except BaseException:
+        except BaseException as error:
             if memory.state.pop(RAISED, False):
                 # As Chainer, which clears them between the forward and the backward.
                 self.optimizer.target.cleargrads()
-            raise
+                raise
+            left = None
+            if isinstance(error, Exception):
+                left = exit_after(error, self.plan, memory, before, binder.exits)
+            if left is None:
+                raise
+            if audited:
+                raise left from None
+            self.side_exit = left
+            return False
         finally:
             if binder.exits is not None:
                 binder.exits.end()

@@ -243,8 +243,14 @@ class StaticCode:
         exits = memory.state.get(EXITS) if self.beside else None
         if exits is not None:
             exits.begins()
-        with configured(self.config) if self.config else _NOTHING:
-            result = run_code(self.call, args, kwargs)
+        try:
+            with configured(self.config) if self.config else _NOTHING:
+                result = run_code(self.call, args, kwargs)
+        except Exception as error:
+            if exits is not None:
+                everything = [*given, *made.values()]
+                exits.fails(error, self.call, self.label, args, kwargs, everything, None)
+            raise
         written = [*map(given.__getitem__, self.written), *made.values()]
         for i in self.written:
             ins[i][...] = given[i]
