@@ -3,7 +3,8 @@
 #   make demo  ARGS="--epochs 5"     the main job             make bench     the benchmarks
 #   make test  ARGS="-k relu -x"     the test suite           make lint      ruff, cython-lint, C warnings
 #   make fuzz  ARGS="--seconds 3600" random nets, programs    make soak      long runs: leaks, threads
-#   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
+#   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers;
+#              ARGS="--fuzz --seconds 600" mutants of programs with them
 #   make gpu-bundle                  what gpu-check needs on a machine without a network
 #   make mutants                     small mistakes in rows and passes: do the tables of tests see them?
 #   make docs                        the pages of docs/ as a site, into site/

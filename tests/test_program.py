@@ -3,13 +3,12 @@
 import sdbr
 import sdbr.backends
 from sdbr.base.dtypes import DTYPES
-from sdbr.base.errors import ValidationError
-from sdbr.ops.table import BY_NAME, OPS
+from sdbr.ops.table import OPS
 from sdbr.program._memory import Memory
-from sdbr.program.buffers import ARENA, BOUND, ROW_DTYPE, Slot
+from sdbr.program.buffers import BOUND
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan
-from sdbr.program.program import Program, assemble
+from sdbr.program.program import assemble
 
 import chainer
 import chainer.functions as F
@@ -18,50 +17,10 @@ import numpy as np
 import pytest
 
 from tests.harness.comparison import assert_near
+from tests.harness.written_program import three_ops
 from tests.tolerances import ANOTHER_ORDER, ELEMENTS, ROUNDINGS
 
 BACKENDS = ["cython", "numpy"]
-
-
-def three_ops() -> Program:
-    """y = sum over axis 0 of relu(x @ w.T) * 3, as arrays and nothing else."""
-    f4 = np.dtype("f4")
-    slots = (
-        Slot(0, BOUND, (2, 3), f4, "x"),
-        Slot(1, BOUND, (4, 3), f4, "w"),
-        Slot(2, ARENA, None, None, "arena"),
-        Slot(3, BOUND, (4,), f4, "y"),
-    )
-    for slot, nbytes in zip(slots, (24, 48, 128, 16), strict=True):
-        slot.nbytes = nbytes
-    codes = [BY_NAME[name].opcode for name in ("linear", "mul_constant", "sum")]
-    return Program(
-        opcodes=np.array(codes, np.int32),
-        operand_offsets=np.array([0, 3, 5, 7], np.int32),
-        operands=np.array([0, 1, 2, 2, 3, 4, 5], np.int32),
-        n_outputs=np.array([1, 1, 1], np.int32),
-        attribute_offsets=np.array([[0, 0], [1, 0], [1, 1], [1, 1]], np.int32),
-        int_attributes=np.array([1], np.int64),  # activation: relu
-        float_attributes=np.array([3.0]),
-        control_references=np.zeros((0, 2), np.int32),
-        # kind, slot, dtype, ndim, start in dims, base, offset
-        rows=np.array(
-            [
-                (BOUND, 0, 0, 2, 0, 0, 0),
-                (BOUND, 1, 0, 2, 4, 1, 0),
-                (ARENA, 2, 0, 2, 8, 2, 0),
-                (ARENA, 2, 0, 2, 8, 3, 64),
-                (ARENA, 2, 0, 3, 12, 3, 64),  # the row before as [outer, n, inner]
-                (BOUND, 3, 0, 2, 18, 5, 0),
-            ],
-            ROW_DTYPE,
-        ),
-        dims=np.array(
-            [2, 3, 12, 4, 4, 3, 12, 4, 2, 4, 16, 4, 1, 2, 4, 32, 16, 4, 1, 4, 16, 4], np.int64
-        ),
-        slots=slots,
-        arena_bytes=128,
-    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -268,86 +227,6 @@ def test_traced_programs_in_a_plain_interpreter(programs, backend):
                 np.testing.assert_allclose(
                     got, want, rtol=ELEMENTS, atol=ANOTHER_ORDER, err_msg=slot.name
                 )
-
-
-# --- malformed programs never reach the loop -----------------------------------------------------
-def change(name, index, value):
-    def apply(program):
-        getattr(program, name)[index] = value
-
-    return apply
-
-
-def shorten(name):
-    def apply(program):
-        setattr(program, name, getattr(program, name)[:-1])
-
-    return apply
-
-
-def row_field(row, field, value):
-    def apply(program):
-        program.rows[row][field] = value
-
-    return apply
-
-
-MALFORMED = [
-    (change("opcodes", 1, len(OPS)), f"op 1: unknown opcode {len(OPS)}"),
-    (change("opcodes", 1, -1), "op 1: unknown opcode -1"),
-    (change("operands", 4, 6), r"op 1 \(mul_constant\): operand 6 is not a row; there are 6"),
-    (change("operands", 4, -1), "operand -1 is not a row"),
-    (change("n_outputs", 1, 2), r"op 1 \(mul_constant\): 0 inputs, expected 1"),
-    (change("n_outputs", 0, 0), r"op 0 \(linear\): 0 outputs, expected 1"),
-    (change("operand_offsets", 1, 6), "operand_offsets must rise"),
-    (change("attribute_offsets", (2, 1), 0), "float attributes, expected 1"),
-    (change("attribute_offsets", (1, 0), 0), "integer attributes, expected 1"),
-    (shorten("operand_offsets"), "operand_offsets must have one entry more"),
-    (shorten("attribute_offsets"), "attribute_offsets must have one entry more"),
-    (shorten("n_outputs"), "n_outputs must have one entry per op"),
-    (row_field(0, "type", 99), "unknown dtype"),
-    (row_field(0, "slot", 4), "unknown slot"),
-    (row_field(3, "offset", 100), "row 3 reaches bytes 100 to 132 of slot 2"),
-    (row_field(0, "offset", -4), "row 0 reaches bytes -4"),
-    (row_field(5, "dims", 20), "shape outside dims"),
-    (change("dims", 0, -2), "negative length"),
-    (change("dims", 2, 1 << 20), "row 0 reaches"),
-]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("damage", "message"), MALFORMED, ids=[m for _, m in MALFORMED])
-def test_malformed_programs_are_refused(backend, damage, message):
-    program = three_ops()
-    damage(program)
-    with pytest.raises(ValidationError, match=message):
-        sdbr.backends.make_executable(program, Memory(4, 0), backend)
-
-
-def test_python_op_without_object_is_refused():
-    b = Builder()
-    b.emit("python", [], [], (0, 0), obj=print)
-    program = assemble(b.instructions, b.table)
-    program.objects = ()
-    with pytest.raises(ValidationError, match="object slot 0 does not exist"):
-        sdbr.backends.make_executable(program, Memory(), "cython")
-
-
-def test_control_reference_outside_is_refused():
-    program = three_ops()
-    program.control_references = np.array([[1, 0]], np.int32)
-    with pytest.raises(ValidationError, match="control_references"):
-        sdbr.backends.make_executable(program, Memory(4, 0), "cython")
-
-
-def test_rows_without_memory_or_of_another_table_are_refused():
-    b = Builder()
-    x = b.table.bound((2,), "f4", "x")
-    b.emit("relu", [x], [b.new((2,), "f4", "y")])
-    with pytest.raises(ValidationError, match=r"Row 1 y .* has no memory"):
-        assemble(b.instructions, b.table)
-    with pytest.raises(ValidationError, match=r"Row 0 x .* is of another table"):
-        assemble(b.instructions, Builder().table)
 
 
 # --- the memory plan -----------------------------------------------------------------------------

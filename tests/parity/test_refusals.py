@@ -141,3 +141,44 @@ def test_a_largest_moment_that_is_read_is_written(n_in, n_out):
     builder.emit("adam", rows, outs, (), (0.1,) * 8)
     with pytest.raises(ValidationError, match="vhat and vhat_out come together"):
         assemble(builder.instructions, builder.table).validate()
+
+
+NO_MPI = (0,) * 6
+
+
+@pytest.mark.parametrize(
+    ("op", "ins", "outs", "ints", "text"),
+    [
+        ("allreduce", [], [(1,)], NO_MPI, "0 gradients"),
+        ("allreduce", [(3,), (4,)], [(6,)], NO_MPI, "flat of 6 elements, expected 7"),
+        ("allreduce", [(3,), (4,)], [(8,)], NO_MPI, "flat of 8 elements, expected 7"),
+        ("allreduce_begin", [(3,), (4,)], [(1,)], (*NO_MPI, 0, 0, 0), "expected 7"),
+        ("allreduce_begin", [(3,)], [(1,)], (*NO_MPI, 0, 0, 64), "number is 64, expected 0 to 63"),
+        ("allreduce_end", [(6,), (3,), (4,)], [], (0,), "flat of 6 elements, expected 7"),
+        ("allreduce_end", [(1,), (3,)], [], (-1,), "number is -1, expected 0 to 63"),
+        ("clip_norm", [], [()], (), "no gradients"),
+        ("all_finite", [], [()], (), "no gradients"),
+    ],
+)
+def test_ops_of_any_number_of_gradients_have_one_and_room_for_all(op, ins, outs, ints, text):
+    builder = Builder()
+    dtype = "f8" if op in ("clip_norm", "all_finite") else "f4"
+    rows = [builder.table.bound(shape, "f4", "g") for shape in ins]
+    made = [builder.table.bound(shape, dtype, "flat") for shape in outs]
+    builder.emit(op, rows, made, ints, (0.5,) * len(BY_NAME[op].floats))
+    with pytest.raises(ValidationError, match=text):
+        assemble(builder.instructions, builder.table).validate()
+
+
+@pytest.mark.parametrize("op", ["clip_norm", "allreduce"])
+def test_gradients_that_are_written_share_no_memory(op):
+    builder = Builder()
+    g = builder.table.bound((6,), "f4", "g")
+    parts = [builder.table.view(g, (3,), (4,), at) for at in (0, 12, 8)]
+    shape, dtype, ints = ((6,), "f4", NO_MPI) if op == "allreduce" else ((), "f8", ())
+    out = builder.table.bound(shape, dtype, "out")
+    builder.emit(op, parts[:2], [out], ints, (0.5,))
+    assemble(builder.instructions, builder.table).validate()
+    builder.emit(op, parts[::2], [out], ints, (0.5,))
+    with pytest.raises(ValidationError, match=r"op 1 .*: input 1 \(g\) overlaps input 0 \(g\)"):
+        assemble(builder.instructions, builder.table).validate()

@@ -2,8 +2,10 @@
 
 Each seed draws some hundred networks. A failing one shrinks, is written to a folder as a script
 that needs nothing of these tests, and the next seed follows. In between come as many programs, each
-of a seed of its own. One program again: ``--only programs --seed 17 --cases 1 --seeds 1``. Prints
-the number of cases tried; the exit code is 1 if anything failed.
+of a seed of its own. One program again: ``--only programs --seed 17 --cases 1 --seeds 1``. Mutants
+are programs for executors with a few numbers changed, a hundred times as many; they are for the
+address sanitizer: ``make sanitize ARGS="--fuzz --seconds 600"``. Prints the number of cases tried;
+the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import sdbr  # noqa: F401  (first: it makes Chainer importable)
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from .cases import Tally, cases, check
+from .mutants import Mutants
 from .operations import TEMPLATES, all_templates, discovered, gradients
 from .program_cases import Programs
 
@@ -142,6 +145,14 @@ def try_programs(programs: Programs, seeds: range, end: float) -> None:
             print(f"FAILED: {programs.failures[-1]}\n{wrong}", flush=True)
 
 
+def try_mutants(mutants: Mutants, seeds: range, end: float) -> None:
+    """The mutants of some numbers. One that is neither refused nor run ends the process."""
+    for number in seeds:
+        if time.monotonic() > end:
+            raise OutOfTime
+        mutants.check(number)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -152,26 +163,31 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--shrink", type=float, default=60, help="seconds per failure")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--only", choices=["networks", "programs"])
+    parser.add_argument("--only", choices=["networks", "programs", "mutants"])
     parser.add_argument("--seeds", type=int, help="how many; without it, until the time is over")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     end = start + options.seconds
     fuzz = Fuzz(end, options.folder, options.shrink)
     programs = Programs(options.folder)
+    mutants = Mutants(options.folder) if options.only in (None, "mutants") else None
     number = options.seed
     try:
         for step in itertools.count() if options.seeds is None else range(options.seeds):
-            if options.only != "programs":
+            if options.only in (None, "networks"):
                 fuzz.seed(options.seed + step, options.cases)
-            if options.only != "networks":
+            if mutants is not None:
+                try_mutants(mutants, range(100 * number, 100 * (number + options.cases)), end)
+            if options.only in (None, "programs"):
                 try_programs(programs, range(number, number + options.cases), end)
-                number += options.cases
+            number += options.cases
     except (OutOfTime, KeyboardInterrupt):
         pass
-    if options.only != "programs":
+    if options.only in (None, "networks"):
         print(fuzz.report(time.monotonic() - start))
-    if options.only != "networks":
+    if mutants is not None:
+        print(mutants.report())
+    if options.only in (None, "programs"):
         print("\n".join([programs.report(), *map(str, programs.failures)]))
     return 1 if fuzz.failures or programs.failures else 0
 

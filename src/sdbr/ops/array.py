@@ -62,12 +62,17 @@ def _neighbours(n: int, out: int, mode: int) -> tuple[Array, Array, Array]:
     i = np.arange(out)
     at = (
         np.linspace(0, n - 1, out),
-        np.maximum((i + 0.5) * (n / out) - 0.5, 0),
-        np.minimum(np.floor(i * (n / out)), n - 1),
+        np.maximum((i + 0.5) * (n / max(out, 1)) - 0.5, 0),
+        np.minimum(np.floor(i * (n / max(out, 1))), n - 1),
     )[mode]
     share, first = np.modf(at)
     first = first.astype(np.intp)
     return first, np.minimum(first + 1, n - 1), share
+
+
+def _some_pixels(x: Layout, y: Layout) -> str:
+    """Something to look at where there is a pixel to compute."""
+    return "an image of nothing" if 0 in x[1][1:] and 0 not in y[1] else ""
 
 
 def _corners(x_shape, y_shape, dtype, mode: int):
@@ -87,7 +92,7 @@ def _corners(x_shape, y_shape, dtype, mode: int):
     "y:S",
     "y[o, j, i] = x[o, t0[j], t1[j], ..., i]; 0 where has_ignore and t0[j] == ignore_label; "
     "x[outer, n0, n1, ..., inner] with any strides; IndexError outside [-n, n)",
-    ints="has_ignore ignore_label",
+    ints="has_ignore<2 ignore_label",
     rule=_picked,
 )
 def take(x: Array, *t: Array, **attributes) -> Array:
@@ -103,7 +108,7 @@ def take(x: Array, *t: Array, **attributes) -> Array:
     "x:S t:I[m]*",
     "y:S",
     "y[o, t0[j], t1[j], ..., i] = x[o, j, i]; the rest of y stays",
-    ints="has_ignore ignore_label",
+    ints="has_ignore<2 ignore_label",
     direct=True,
     rule=_placed,
 )
@@ -120,7 +125,7 @@ def put(ins, outs, attributes) -> None:
     "gx:T",
     "gx = (gx if accumulate else 0); gx[o, t0[j], t1[j], ..., i] += gy[o, j, i] in the order "
     "of j, but where has_ignore and t0[j] == ignore_label",
-    ints="accumulate has_ignore ignore_label",
+    ints="accumulate<2 has_ignore<2 ignore_label",
     direct=True,
     rule=_placed,
 )
@@ -149,7 +154,7 @@ define(
     "x:T[outer,n,inner]",
     "y:T[outer,n,inner]",
     "y = x.cumsum(1), from the end where reverse",
-    ints="reverse",
+    ints="reverse<2",
 )
 def cumsum(x: Array, reverse: int) -> Array:
     """Running sums, from the end where `reverse`."""
@@ -211,8 +216,9 @@ def prod_grad(x: Array, gy: Array) -> Array:
     "y = x interpolated between its four neighbours at (linspace(0, h - 1, out_h), "
     "maximum((arange(out_h) + 0.5) * h / out_h - 0.5, 0), minimum(floor(arange(out_h) * h / "
     "out_h), h - 1))[mode]",
-    ints="mode",
+    ints="mode<3",
     direct=True,
+    rule=lambda ins, outs, ints, floats: _some_pixels(ins[0], outs[0]),
 )
 def resize(ins, outs, attributes) -> None:
     """Linear interpolation."""
@@ -226,8 +232,9 @@ def resize(ins, outs, attributes) -> None:
     "gy:T[n,out_h,out_w]",
     "gx:T[n,h,w]",
     "gx = gy handed to the four neighbours",
-    ints="mode",
+    ints="mode<3",
     direct=True,
+    rule=lambda ins, outs, ints, floats: _some_pixels(outs[0], ins[0]),
 )
 def resize_grad(ins, outs, attributes) -> None:
     """Each gradient to the four neighbours."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Sequence
 
 from sdbr.base.errors import BackendError, OtherAnswer
-from sdbr.ops.op import Ops
+from sdbr.base.limits import REQUESTS
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
@@ -13,6 +16,20 @@ define = Ops()
 
 #: The number of the question whether gradients are finite: of no trace, and no way of a call.
 ALL_FINITE = -1
+#: Elements that one collective takes: MPI counts them by a C int.
+MOST_SUMMED = (1 << 31) - 1
+
+
+def _gathered(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """At least one gradient, and room for all where there are several."""
+    (flat,), gradients = (outs, ins) if outs else (ins[:1], ins[1:])
+    total = sum(math.prod(shape) for _, shape in gradients)
+    if not gradients or total > MOST_SUMMED:
+        return f"{len(gradients)} gradients of {total} elements"
+    fine = len(gradients) == 1 or flat[1] == (total,)
+    return "" if fine else f"flat of {flat[1][0]} elements, expected {total}"
 
 
 define(
@@ -67,9 +84,11 @@ _HANDLES = "communicator kind sum in_place wide"
     "the other",
     ints=f"function {_HANDLES}",
     floats="share",
+    rule=_gathered,
     direct=True,
     effect=True,
     updates=True,
+    writes=True,
 )
 def allreduce(ins, outs, attributes):
     """Average gradients over ranks: an op that waits for another process."""
@@ -84,10 +103,12 @@ def allreduce(ins, outs, attributes):
     "flat:T[n]",
     "begin the sum of g over ranks, in flat where there are several g, else in place, by "
     "MPI_Iallreduce; `allreduce_end` of the same number waits for it",
-    ints=f"function {_HANDLES} test wait number",
+    ints=f"function {_HANDLES} test wait number<{REQUESTS}",
+    rule=_gathered,
     direct=True,
     effect=True,
     updates=True,
+    writes=True,
 )
 def allreduce_begin(ins, outs, attributes):
     """Begin to average gradients. Here it is waited for at once; `flat` has the sums."""
@@ -118,11 +139,13 @@ define(
     "",
     "wait for what `allreduce_begin` of that number has begun; g = share * (the sum of g over "
     "ranks), which lies in flat where there are several g",
-    ints="number",
+    ints=f"number<{REQUESTS}",
     floats="share",
+    rule=_gathered,
     direct=True,
     effect=True,
     updates=True,
+    writes=True,
 )
 def allreduce_end(ins, outs, attributes):
     """The average itself."""

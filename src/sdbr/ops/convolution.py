@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sdbr.ops.op import Layout, Ops
+from sdbr.ops.pooling import windows_problem
 
 import numpy as np
 
@@ -40,15 +41,14 @@ class Sizes:
         """What is wrong with the shapes, or None."""
         if any(len(shape) != 5 for shape in (self.x, self.w, self.y)):
             return "operands have five axes"
-        if self.groups < 1 or self.w[0] % self.groups or self.x[1] != self.w[1] * self.groups:
+        if self.w[0] % self.groups or self.x[1] != self.w[1] * self.groups:
             return f"{self.x[1]} and {self.w[0]} channels in {self.groups} groups"
         if self.y[:2] != (self.x[0], self.w[0]):
             return f"an output of {self.y[:2]} for {self.x[0]} images and {self.w[0]} channels"
-        if min(self.stride) < 1 or min(self.dilate) < 1 or min(self.pad) < 0:
-            return f"stride {self.stride}, dilation {self.dilate}, padding {self.pad}"
         if min(self.w[2:]) < 1 and 0 not in self.w[:2]:
             return "an empty kernel"
-        return None
+        sizes = self.x[2:], self.y[2:], self.w[2:]
+        return windows_problem(*sizes, self.stride, self.pad, self.dilate) or None
 
 
 def sizes_of(shapes: Sequence[Sequence[int]], numbers: Sequence[int]) -> Sizes:
@@ -99,7 +99,7 @@ def _end(y: Array, b: list, activation: int) -> Array:
     return np.maximum(y, 0) if activation else y
 
 
-_NUMBERS = "sd sh sw pd ph pw dd dh dw groups"
+_NUMBERS = "sd>=1 sh>=1 sw>=1 pd>=0 ph>=0 pw>=0 dd>=1 dh>=1 dw>=1 groups>=1"
 
 
 def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
@@ -111,9 +111,9 @@ def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
     "x:T[n,c,d,h,w] w:T[o,share,kd,kh,kw] b:T[o]?",
     "y:T[n,o,od,oh,ow] scratch:T[work]?",
     "y[i, o, p] = act(sum over c, k of w[o, c, k] * x[i, group(o) + c, p * stride - pad + k * "
-    "dilation] + b[o]), a read outside of x is 0; share = c / groups; y of any size; all "
+    "dilation] + b[o]), a read outside of x is 0; share = c / groups; windows at most as with cover_all; all "
     "C-contiguous; activation 0 none, 1 relu",
-    ints=f"{_NUMBERS} activation",
+    ints=f"{_NUMBERS} activation<2",
     direct=True,
     divides=True,
     flops=_work(1, 2),
@@ -137,7 +137,7 @@ def convolution(ins: list, outs: list, a: dict) -> None:
     "gx:T[n,c,d,h,w] scratch:T[work]?",
     "gx = act(the gradient of convolution for x + b[c]): what each output pixel read gets w * "
     "gy; also the forward of a deconvolution",
-    ints=f"{_NUMBERS} activation",
+    ints=f"{_NUMBERS} activation<2",
     direct=True,
     divides=True,
     flops=_work(1, 0),
@@ -165,7 +165,7 @@ def convolution_grad_x(ins: list, outs: list, a: dict) -> None:
     "x:T[n,c,d,h,w] gy:T[n,o,od,oh,ow]",
     "gw:T[o,share,kd,kh,kw] scratch:T[work]?",
     "gw = the gradient of convolution for w + (gw if accumulate else 0)",
-    ints=f"{_NUMBERS} accumulate",
+    ints=f"{_NUMBERS} accumulate<2",
     direct=True,
     divides=True,
     flops=_work(2, 1),

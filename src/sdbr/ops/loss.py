@@ -55,7 +55,7 @@ def _some_class(
     "ignore_label)) * coeff; w: weights of classes; count: number of valid labels (at least "
     "1) when normalize, else outer. IndexError for labels outside [-c, c) apart from "
     "ignore_label, which picks class 0",
-    ints="normalize ignore_label",
+    ints="normalize<2 ignore_label",
     rule=_some_class,
 )
 def softmax_cross_entropy(x: Array, t: Array, *w: Array, normalize: int, ignore_label: int):
@@ -122,7 +122,7 @@ def softmax_cross_entropy_no_reduce_grad(
     "loss:T[] count:T[]",
     "l = (t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x)))); loss = -sum(l) / count; "
     "count = number of t != -1 (at least 1) when normalize, else batch size",
-    ints="normalize batch",
+    ints="normalize<2 batch>=0",
 )
 def sigmoid_cross_entropy(x: Array, t: Array, normalize: int, batch: int):
     """Sum over the elements divided by their number (or the batch size), and that divisor."""
@@ -201,7 +201,7 @@ define(
     "x:T[outer,c,inner] t:I[outer,inner]",
     "y:T[]",
     "y = mean(x.argmax(1) == t), with has_ignore over t != ignore_label (0 when there is none)",
-    ints="has_ignore ignore_label",
+    ints="has_ignore<2 ignore_label",
     rule=_some_class,
 )
 def accuracy(x: Array, t: Array, has_ignore: int, ignore_label: int) -> Array:

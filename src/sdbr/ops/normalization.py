@@ -51,7 +51,7 @@ def _across(v: Array, half: int) -> Array:
     "y:T[outer,c,inner] mean:T[c] var:T[c]",
     "mean = x.mean((0, 2)); var = x.var((0, 2)); y = gamma * (x - mean) / sqrt(var + eps) + "
     "beta (+ more), and maximum(y, 0) when activation is 1",
-    ints="activation",
+    ints="activation<2",
     floats="eps",
     inplace=(0,),
     cut="channels",
@@ -120,7 +120,7 @@ def batch_norm_sums(x: Array, mean: Array, var: Array, gy: Array, eps: float):
     "y = gamma * (x - mean) / sqrt(var + eps) + beta (+ more), and maximum(y, 0) when "
     "activation is odd; 2 more: the factor is rounded as by batch_norm, whose result this is "
     "again",
-    ints="activation",
+    ints="activation<4",
     floats="eps",
     inplace=(0,),
     again="cheap",
@@ -137,10 +137,10 @@ def fixed_batch_norm(x, gamma, beta, mean, var, *more, activation: int, eps: flo
 @define(
     "update_statistics",
     "mean:T[c] var:T[c] running_mean:T[c] running_var:T[c]",
-    "mean_out:T[c] var_out:T[c]",
+    "running_mean_out:T[c] running_var_out:T[c]",
     "running_mean = decay * running_mean + (1 - decay) * mean; running_var = decay * "
     "running_var + (1 - decay) * var * count / max(count - 1, 1)",
-    ints="count",
+    ints="count>=0",
     floats="decay",
     effect=True,
 )
@@ -180,7 +180,7 @@ def group_norm(x: Array, gamma: Array, beta: Array, eps: float):
     "x_hat = (x - mean) * inv_std; g = gamma * gy; gx = inv_std * (g - (g.sum(2) + x_hat * (g "
     "* x_hat).sum(2)) / length), NaN with `layer` where the last sum is infinite; gbeta and "
     "ggamma: the sums of gy and of gy * x_hat over n and each run",
-    ints="layer",
+    ints="layer<2",
     inplace=(0, 4),
     rule=_whole_runs,
 )

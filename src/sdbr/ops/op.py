@@ -14,6 +14,9 @@ import numpy as np
 #: An operand as it is written down: name, class of dtypes, axes, how many.
 WORD = re.compile(r"(\w+):([A-Z])(?:\[([^\]]*)\])?([*?]?)")
 
+#: An integer attribute as it is written down: ``name``, ``name<2`` (0 or 1), ``name>=1``, ``name*``.
+INTEGER = re.compile(r"(\w+\*?)(?:<(\d+)|>=(\d+))?")
+
 #: dtype and shape of an operand.
 Layout = tuple[np.dtype, tuple[int, ...]]
 
@@ -59,6 +62,11 @@ class Op:
     sharing : callable or None
         ``(inputs, outputs, ints, floats) -> pairs`` (output, input) that may lie in the same
         memory, by numbers of operands and attributes, where `inplace` cannot say.
+    bounds : tuple of (int, int or None)
+        Of each integer attribute that has bounds its place, the least value and, unless there is
+        none, the end of the values.
+    writes : bool
+        It writes its inputs themselves: none of them may share memory with another operand.
     effect : bool
         The op must run even if nobody reads its outputs, in its place, and may write inputs.
     draws : bool
@@ -122,6 +130,8 @@ class Op:
     rule: Callable | None = None
     inplace: tuple[int, ...] = ()
     sharing: Callable | None = None
+    bounds: tuple[tuple[int, int, int | None], ...] = ()
+    writes: bool = False
     effect: bool = False
     draws: bool = False
     asks: bool = False
@@ -168,6 +178,21 @@ class Op:
         """Whether it takes indices that come from data, which may be an error."""
         return any(word.rstrip("*").endswith(":I") for word in self.inputs)
 
+    @functools.cached_property
+    def words(self) -> tuple[tuple, tuple]:
+        """Of inputs and of outputs: name, class of dtypes, these (None: any) and axes of each word."""
+        found = []
+        for word, axes in zip((*self.inputs, *self.outputs), self.axes, strict=True):
+            name, kind = word.rstrip("*").split(":")
+            found.append((name, kind, _CLASSES.get(kind), axes))
+        return tuple(found[: len(self.inputs)]), tuple(found[len(self.inputs) :])
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, int]:
+        """Axes that are numbers, with their lengths."""
+        names = {name for axes in self.axes if axes for name in axes}
+        return {name: int(name) for name in names if name.isdigit()}
+
     def attributes(self, ints, floats) -> dict:
         """Attributes by name; one with a star is a tuple, and loses its star."""
         found: dict = {}
@@ -200,6 +225,13 @@ class Op:
         if self.sharing is not None:
             return self.sharing(n_in, n_out, ints, floats)
         return [(0, k) for k in self.inplace] if n_out else []
+
+    @functools.cached_property
+    def updated(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (output, input) where the output is what an update makes of the input: ``p_out``, ``p``."""
+        places = {f"{word[0]}_out": k for k, word in enumerate(self.words[0])}
+        made = [places.get(word[0]) for word in self.words[1]]
+        return tuple((o, k) for o, k in enumerate(made) if k is not None)
 
     def work(
         self, ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int]
@@ -250,7 +282,7 @@ class Op:
         self, ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
     ) -> str:
         """What is wrong with operands and attributes; empty when nothing is."""
-        found = _dtype_problem(self, ins, outs) or _axes_problem(self, ins, outs)
+        found = _operands_problem(self, ins, outs) or _bounds_problem(self, ints)
         if not found and self.most_inputs and len(ins) > self.most_inputs:
             found = f"{len(ins)} inputs, at most {self.most_inputs}"
         if not found and self.most_outputs and len(outs) > self.most_outputs:
@@ -265,41 +297,30 @@ def described(operands: Sequence[Layout]) -> str:
     return ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in operands)
 
 
-def _words(op: Op, ins: Sequence, outs: Sequence) -> Iterable[tuple[str, tuple | None, Layout]]:
-    """Each operand with the word and the axes that it stands for; a starred word may have many."""
-    at = 0
-    for words, operands in ((op.inputs, ins), (op.outputs, outs)):
-        last = len(words) - 1
-        for k, operand in enumerate(operands):
-            place = min(k, last)
-            yield words[place], op.axes[at + place], operand
-        at += len(words)
+#: Dtypes by the class that stands for them; any other class is for all of them.
+_CLASSES = {
+    "T": (np.dtype(np.float32), np.dtype(np.float64)),
+    "I": tuple(np.dtype(c) for c in np.typecodes["AllInteger"]),
+    "B": (np.dtype(bool),),
+    "D": (np.dtype(np.float64),),
+}
 
 
-def _dtype_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
-    """What is wrong with the dtypes."""
+def _operands_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
+    """What is wrong with dtypes and shapes."""
     same: dict[str, np.dtype] = {}
-    for word, _, (dtype, _) in _words(op, ins, outs):
-        name, kind = word.rstrip("*").split(":")
-        fine = {
-            "T": dtype.kind == "f" and dtype.itemsize >= 4,
-            "I": dtype.kind in "iu",
-            "B": dtype.kind == "b",
-            "D": dtype == np.float64,
-        }.get(kind, True)
-        if not fine or (kind in "TS" and same.setdefault(kind, dtype) != dtype):
-            return f"{name} of {dtype.name}, in {', '.join((*op.inputs, *op.outputs))}"
-    return ""
-
-
-def _axes_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
-    """What is wrong with the shapes."""
-    known: dict[str, object] = {}
-    for word, axes, (_, shape) in _words(op, ins, outs):
-        if axes is not None and not _fits(axes, shape, known):
-            given = f"{word.split(':')[0]}{_written(axes)}"
-            where = ", ".join(f"{k} = {v}" for k, v in known.items())
-            return f"{given} has shape {list(shape)}" + (f" where {where}" if where else "")
+    known: dict[str, object] = {**op.numbers}
+    for words, operands in zip(op.words, (ins, outs), strict=True):
+        last = len(words) - 1
+        for k, (dtype, shape) in enumerate(operands):
+            name, kind, classes, axes = words[min(k, last)]
+            first = same.setdefault(kind, dtype) if kind in "TS" else dtype
+            if (classes and dtype not in classes) or (first is not dtype and first != dtype):
+                return f"{name} of {dtype.name}, in {', '.join((*op.inputs, *op.outputs))}"
+            if axes is not None and not _fits(axes, shape, known):
+                where = ", ".join(f"{k} = {v}" for k, v in known.items() if k != str(v))
+                given = f"{name}{_written(axes)} has shape {list(shape)}"
+                return f"{given} where {where}" if where else given
     return ""
 
 
@@ -309,12 +330,16 @@ def _fits(axes: tuple[str, ...], shape: tuple[int, ...], known: dict[str, object
         return math.prod(shape) == 1
     if axes[-1] == "...":
         return known.setdefault(axes[0], shape) == shape
-    if len(axes) != len(shape):
-        return False
-    return all(
-        n == (int(name) if name.isdigit() else known.setdefault(name, n))
-        for name, n in zip(axes, shape, strict=True)
-    )
+    return len(axes) == len(shape) and (*map(known.setdefault, axes, shape),) == shape
+
+
+def _bounds_problem(op: Op, ints: Sequence[int]) -> str:
+    """What is wrong with integer attributes by themselves."""
+    for k, least, end in op.bounds:
+        if ints[k] < least or (end is not None and ints[k] >= end):
+            expected = f"at least {least}" if end is None else f"{least} to {end - 1}"
+            return f"{op.ints[k]} is {ints[k]}, expected {expected}"
+    return ""
 
 
 def numbered(families: Iterable[ModuleType], start: int = 0) -> tuple[Op, ...]:
@@ -348,10 +373,18 @@ class Ops:
         **facts,
     ) -> Callable[[Callable], Callable]:
         operands = [[WORD.fullmatch(w) for w in text.split()] for text in (inputs, outputs)]
+        integers = [INTEGER.fullmatch(w) for w in ints.split()]
         words = [tuple(f"{m[1]}:{m[2]}{'*' if m[4] else ''}" for m in found) for found in operands]
         axes = tuple(None if m[3] is None else _axes(m[3]) for found in operands for m in found)
         at = len(self.ops)
-        op = Op(name, -1, *words, tuple(ints.split()), tuple(floats.split()), doc, formula)
+        op = Op(
+            name, -1, *words, tuple(m[1] for m in integers), tuple(floats.split()), doc, formula
+        )
+        facts["bounds"] = tuple(
+            (k, int(m[3] or 0), int(m[2]) if m[2] else None)
+            for k, m in enumerate(integers)
+            if m[2] or m[3]
+        )
         if inputs.endswith("?"):
             facts["most_inputs"] = len(words[0])
         if outputs.endswith("?"):

@@ -15,15 +15,49 @@ define = Ops()
 
 # x[n, d, h, w] with images and channels as one axis n; y[n, od, oh, ow] has one element per window:
 # window (a, b, c) covers x[:, a * sd - pd : a * sd - pd + kd, ...], as far as there is x.
-_WINDOW = "kd kh kw sd sh sw pd ph pw"
+_WINDOW = "kd>=1 kh>=1 kw>=1 sd>=1 sh>=1 sw>=1 pd>=0 ph>=0 pw>=0"
+
+
+#: Sizes, steps, padding and dilation of windows, and the places of one, are less: sums and products
+#: of two of them fit in 64 bits, and the places in the 32 of an index.
+MOST = 1 << 31
+
+
+def windows_problem(
+    x: Sequence[int], y: Sequence[int], kernel, stride, pad, dilate=(1, 1, 1)
+) -> str:
+    """What is wrong with windows over axes of so many elements.
+
+    As many as Chainer has with ``cover_all`` are the most: the last one begins where something
+    may be left, and reaches beyond the padding by less than a step.
+    """
+    for name, n, count, k, s, p, d in zip("dhw", x, y, kernel, stride, pad, dilate, strict=True):
+        if max(k, s, p, d) >= MOST:
+            return (
+                f"window {k}, stride {s}, padding {p}, dilation {d} along {name}, not below 2 ** 31"
+            )
+        most = max(0, (n + 2 * p - (k - 1) * d - 2 + s) // s + 1)
+        if count > most:
+            return (
+                f"{count} windows along {name}, expected at most {most}: {k} wide, {s} apart and "
+                f"dilated by {d}, over {n} with padding {p}"
+            )
+    places = math.prod(kernel)
+    return "" if places < MOST else f"{places} places in a window, not below 2 ** 31"
 
 
 def _window(
     ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
 ) -> str:
-    """Sizes and strides of at least one, no padding below nothing."""
-    fine = min(ints[:6]) >= 1 and min(ints[6:9]) >= 0
-    return "" if fine else f"window {list(ints[:9])}"
+    """Windows of x that fit y."""
+    return windows_problem(ins[0][1][1:], outs[0][1][1:], ints[:3], ints[3:6], ints[6:9])
+
+
+def _window_grad(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """The same from gy to gx."""
+    return _window(outs, ins, ints, floats)
 
 
 def _numbers(a: dict) -> tuple[list[int], list[int], list[int]]:
@@ -131,10 +165,10 @@ def max_pooling_index(ins, outs, a) -> None:
     "gx = 0; gx[place k of the window] += gy, where that is within x; IndexError for k "
     "outside [-kd * kh * kw, kd * kh * kw) unless known, which says that max_pooling_index "
     "made k",
-    ints=f"{_WINDOW} known",
+    ints=f"{_WINDOW} known<2",
     direct=True,
     cut="outer",
-    rule=_window,
+    rule=_window_grad,
 )
 def max_pooling_grad(ins, outs, a) -> None:
     """Each gradient at the place of its window."""
@@ -152,7 +186,7 @@ def max_pooling_grad(ins, outs, a) -> None:
     "x:T[n,d,h,w] k:I[n,od,oh,ow]",
     "y:T[n,od,oh,ow]",
     "y = x[place k of the window], beyond the border 0 where zero, else -inf; IndexError as above",
-    ints=f"{_WINDOW} zero",
+    ints=f"{_WINDOW} zero<2",
     direct=True,
     rule=_window,
 )
@@ -171,7 +205,7 @@ def max_pooling_pick(ins, outs, a) -> None:
     "x:T[n,d,h,w]",
     "y:T[n,od,oh,ow]",
     "y = the sum of each window / (1, kd * kh * kw, the elements within x)[divide]",
-    ints=f"{_WINDOW} divide",
+    ints=f"{_WINDOW} divide<3",
     direct=True,
     cut="outer",
     rule=_window,
@@ -188,10 +222,10 @@ def average_pooling(ins, outs, a) -> None:
     "gx:T[n,d,h,w]",
     "gx = the sum of gy / (1, kd * kh * kw, the elements within x)[divide] over the windows "
     "that cover an element",
-    ints=f"{_WINDOW} divide",
+    ints=f"{_WINDOW} divide<3",
     direct=True,
     cut="outer",
-    rule=_window,
+    rule=_window_grad,
 )
 def average_pooling_grad(ins, outs, a) -> None:
     """Each gradient spread over its window."""

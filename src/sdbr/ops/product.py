@@ -85,7 +85,7 @@ def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
     "c:T[n,m]",
     "c = op(a) @ op(b) + (c if accumulate else 0); C-contiguous 2-D; op transposes when "
     "trans_a / trans_b is 1",
-    ints="trans_a trans_b accumulate",
+    ints="trans_a<2 trans_b<2 accumulate<2",
     direct=True,
     by_row=(0,),
     cut="rows",
@@ -105,7 +105,7 @@ define(
     "c:T[i,n,m]",
     "c[i] = op(a[i]) @ op(b[i]); 3-D, C-contiguous",
     lambda a, b, trans_a, trans_b: transposed(a, trans_a) @ transposed(b, trans_b),
-    ints="trans_a trans_b",
+    ints="trans_a<2 trans_b<2",
     cut="matrices",
     product=True,
     flops=_multiplied,

@@ -81,7 +81,7 @@ def lstm(c_prev: Array, x: Array):
     "gates:T[m,4] c_prev:T[m] c:T[m] g:T[m]*",
     "gx:T[m,4] gc_prev:T[m]",
     "gx and gc_prev of `lstm` from gc (when has_gc) and gh (when has_gh)",
-    ints="has_gc has_gh",
+    ints="has_gc<2 has_gh<2",
     inplace=(0,),
     rule=_gradients(3),
 )
@@ -120,7 +120,7 @@ def slstm(c1: Array, c2: Array, x1: Array, x2: Array):
     "c1:T[m] c2:T[m] x1:T[m,4] x2:T[m,4] c:T[m] g:T[m]*",
     "gx1:T[m,4] gx2:T[m,4] gc1:T[m] gc2:T[m]",
     "the gradients of `slstm` from gc (when has_gc) and gh (when has_gh)",
-    ints="has_gc has_gh",
+    ints="has_gc<2 has_gh<2",
     rule=_gradients(5),
 )
 def slstm_grad(c1, c2, x1, x2, c, *g: Array, has_gc: int, has_gh: int):
@@ -160,7 +160,7 @@ def tree_lstm(x: Array, *children: Array):
     "gx:T[n,gates,cells] gchild:T[n,cells]*",
     "the gradients of `tree_lstm`; after c come the children, then gc (when has_gc) and gh "
     "(when has_gh)",
-    ints="has_gc has_gh",
+    ints="has_gc<2 has_gh<2",
     rule=_children,
 )
 def tree_lstm_grad(x: Array, c: Array, *more: Array, has_gc: int, has_gh: int):

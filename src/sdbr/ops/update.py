@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Ops
+from collections.abc import Sequence
+
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
 define = Ops()
+
+
+def _some(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """At least one gradient."""
+    return "" if ins else "no gradients"
 
 
 define(
@@ -297,6 +306,8 @@ def lars(g, p, threshold, decay, eps):
     direct=True,
     effect=True,
     updates=True,
+    writes=True,
+    rule=_some,
 )
 def clip_norm(ins, outs, attributes) -> None:
     """Scale all inputs in place when their joint norm is above the threshold."""
@@ -316,6 +327,7 @@ def clip_norm(ins, outs, attributes) -> None:
     direct=True,
     effect=True,
     updates=True,
+    rule=_some,
 )
 def all_finite(ins, outs, attributes) -> None:
     """Whether a step may be made, where the loss scale is dynamic."""

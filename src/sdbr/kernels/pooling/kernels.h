@@ -179,7 +179,7 @@ static void FN(spread_narrow_pairs)(const sdbr_pooling *p, int64_t images, const
         for (int64_t b = 0; b < p->y[1]; b++, gy += p->y[2], k += p->y[2]) {
             T *row = gx + 2 * b * width;
             for (int64_t c = 0; c < p->y[2]; c++)
-                row[2 * c + (k[c] & 1) + (k[c] >> 1) * width] = gy[c];
+                row[2 * c + (k[c] & 1) + (k[c] >> 1 & 1) * width] = gy[c];
         }
 }
 

@@ -59,9 +59,12 @@ static void sdbr_keep_places(const sdbr_pooling *p, sdbr_window_place *kept) {
         kept[i] = sdbr_place_in_window(p, i);
 }
 
-/* Where place `number` of the window at (z, y, x) is in the image; -1 beyond the border. */
+/* Where place `number` of the window at (z, y, x) is in the image; -1 beyond the border, and for a
+ * number that is no place: nobody has looked at an index that this program says is known. */
 SDBR_INLINE int64_t sdbr_place_in_image(const sdbr_pooling *p, const sdbr_window_place *kept, int64_t z, int64_t y,
                                         int64_t x, int64_t number) {
+    if ((uint64_t)number >= (uint64_t)(p->k[0] * p->k[1] * p->k[2]))
+        return -1;
     const sdbr_window_place w = number < SDBR_PLACES_KEPT ? kept[number] : sdbr_place_in_window(p, number);
     const int inside = ((uint64_t)(z + w.z) < (uint64_t)p->x[0]) & ((uint64_t)(y + w.y) < (uint64_t)p->x[1]) &
                        ((uint64_t)(x + w.x) < (uint64_t)p->x[2]);

@@ -1,0 +1,1 @@
+"""What validation asks of the arrays of a program, compiled."""
