@@ -98,13 +98,17 @@ class SideExit(Exception):
         Puts back what the last of it has changed; gives an `Undone`.
     error : Exception or None
         That was raised.
+    caught : bool
+        Whether the call has handlers for errors of the op.
     label : str
         What the last of the user code is called.
     """
 
-    def __init__(self, what: str, notes: list, undo, error: Exception | None = None):
+    def __init__(
+        self, what: str, notes: list, undo, error: Exception | None = None, caught: bool = False
+    ):
         super().__init__(what)
-        self.what, self.error = what, error
+        self.what, self.error, self.caught = what, error, caught
         self.notes = notes
         self.undo = undo
         self.label: str = notes[-1].what[0] if notes else ""

@@ -22,37 +22,17 @@ _LOOKING_UP = [op.opcode for op in OPS if op.reads_indices]
 _STATE_BYTES = 625 * 4  # of MT19937: its words and the position
 
 
-class Done(NamedTuple):
-    """What ops of a program may do that somebody could see.
+class TakenBack(NamedTuple):
+    """What a program may do before the last op that may end its run, that somebody could see.
 
     Attributes
     ----------
-    slots : frozenset of int
-        Memory of the caller that they may write.
+    slots : tuple of int
+        Memory of the caller that it may write.
     draws : bool
-        Whether they may draw from NumPy's global generator, or CuPy's.
+        Whether it may draw from NumPy's global generator, or CuPy's.
     python : bool
         Whether Chainer's own code may: that moves more than the generator's words.
-    """
-
-    slots: frozenset[int]
-    draws: bool
-    python: bool
-
-    def is_within(self, kept: TakenBack | None) -> bool:
-        """Whether it is put back by what `kept` says."""
-        if kept is None:
-            return not (self.slots or self.draws)
-        done = kept.done
-        return done.draws >= self.draws and done.python >= self.python and done.slots >= self.slots
-
-
-class TakenBack(NamedTuple):
-    """What a program may do before the last op that may end its run.
-
-    Attributes
-    ----------
-    done : Done
     last : int
         The last op that asks; -1 without any.
     beside : bool
@@ -61,14 +41,16 @@ class TakenBack(NamedTuple):
         Whether the call may catch an error of an op.
     """
 
-    done: Done
+    slots: tuple[int, ...]
+    draws: bool
+    python: bool
     last: int
     beside: bool
     caught: bool
 
     @property
-    def asks(self) -> bool:
-        """Whether runs end as a matter of course; else only by an error."""
+    def is_all(self) -> bool:
+        """Whether everything has to be put back; else a run that raised may do so itself."""
         return self.beside or self.caught or self.last >= 0
 
 
@@ -91,25 +73,19 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]], schedule) 
         for i in np.flatnonzero(program.opcodes == _QUESTION)
         if program.attributes_of(i)[0][1] != ALL_FINITE
     ]
-    python = [int(i) for i in np.flatnonzero(program.opcodes == _PYTHON)]
-    beside = [i for i in python if _is_beside(program, i)]
-    ends, caught = asking + beside, False
+    of_python = [int(i) for i in np.flatnonzero(program.opcodes == _PYTHON)]
+    beside = {i for i in of_python if _is_beside(program, i)}
+    ends, caught = [*asking, *beside], False
     if schedule.device is None:
         caught = caught_error(schedule.trace) is not None
-        ends += [i for i in python if _raises(program, i)]
+        ends += [i for i in of_python if _raises(program, i)]
         ends += [int(i) for i in np.flatnonzero(np.isin(program.opcodes, _LOOKING_UP) & caught)]
     if not ends:
         return None
-    done = done_before(program, leaves, max(ends))
-    return TakenBack(done, asking[-1] if asking else -1, bool(beside), caught)
-
-
-def done_before(program: Program, leaves: Sequence[tuple[Value, int]], end: int) -> Done:
-    """What the first `end` ops may do, other than what code of the user's does beside them."""
     held = {slot for value, slot in leaves if value.held}
     slots, draws, python = set(), False, False
-    for i in range(end):
-        if program.opcodes[i] == _PYTHON and _is_beside(program, i):
+    for i in range(max(ends)):
+        if i in beside:
             continue
         op = OPS[program.opcodes[i]]
         draws |= op.draws
@@ -120,12 +96,18 @@ def done_before(program: Program, leaves: Sequence[tuple[Value, int]], end: int)
                 slot = program.slots[program.rows["slot"][row]]
                 if slot.kind == BOUND and (among is None or slot.index in among):
                     slots.add(slot.index)
-    return Done(frozenset(slots), draws or python, python)
+    last = asking[-1] if asking else -1
+    return TakenBack(tuple(sorted(slots)), draws or python, python, last, bool(beside), caught)
 
 
 def _object(program: Program, i: int):
     """What the Python op `i` calls."""
     return program.objects[program.attributes_of(i)[0][0]]
+
+
+def runs_python(program: Program, i: int) -> bool:
+    """Whether op `i` is a Python op."""
+    return bool(program.opcodes[i] == _PYTHON)
 
 
 def _raises(program: Program, i: int) -> bool:
@@ -165,21 +147,19 @@ class Before:
     _of_cupy: generators.Before | None = None
 
     def __init__(self, what: TakenBack, memory):
-        done = what.done
         self.arrays: Iterable[tuple[Any, Any]] = [
-            (array, _copy_of(array)) for array in map(memory.array, done.slots)
+            (array, _copy_of(array)) for array in map(memory.array, what.slots)
         ]
         self.state: Any = None
         self.words: tuple[int, bytes] | None = None
-        self.is_unsure = False  # whether more may have moved than is kept
-        if not done.draws:
+        self.is_unsure = what.python and not what.is_all  # whether more may move than is kept
+        if not what.draws:
             return
         if memory.device is not None:
             self._of_cupy = generators.Before(memory.device)
-            if not done.python:  # kernels draw by CuPy's generator
+            if not what.python:  # kernels draw by CuPy's generator
                 return
-        self.is_unsure = done.python and not what.asks
-        self.words = None if done.python and what.asks else words_of_generator()
+        self.words = None if what.python and what.is_all else words_of_generator()
         if self.words is None:
             self.state = np.random.get_state(legacy=False)  # takes 50 microseconds
 

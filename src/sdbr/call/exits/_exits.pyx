@@ -71,8 +71,8 @@ cdef class Exits:
         self.places += [(write.link.__dict__, write.name) for write in trace.writes]
         self.places += [place_of(s.sink) for s in trace.stores if s.sink.holder is not None]
         self.places = list({place_key(*place): place for place in self.places}.values())
-        self.draws = taken_back.done.draws
-        self.slots = taken_back.done.slots
+        self.draws = taken_back.draws
+        self.slots = taken_back.slots
 
     cdef int begin(self, tuple given) except -1:
         """A replay begins; `given`: the Variables and arrays among the arguments."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdbr.base.errors import NotStaticError, SdbrError, SideExit
 from sdbr.program.buffers import FAILED
-from sdbr.schedule.questions import done_before
+from sdbr.schedule.questions import runs_python
 
 
 class Untouched:
@@ -31,16 +31,18 @@ def exit_after(error: Exception, plan, memory, before, exits) -> SideExit | None
     Returns
     -------
     SideExit or None
-        None where the error is that of a setting or of memory, or the run cannot be undone: it is
-        raised as it is.
+        None where the error is that of a setting or of memory, an index that the call does not
+        catch, or the run cannot be undone: it is raised as it is.
     """
-    index = memory.state.pop(FAILED, None)
+    index, kept = memory.state.pop(FAILED, None), plan.taken_back
     if isinstance(error, SdbrError) and not isinstance(error, NotStaticError):
         return None
     if index is None or isinstance(error, MemoryError) or memory.device is not None:
         return None
-    done = done_before(plan.program, plan.leaves, index)
-    if not (done.is_within(plan.taken_back) and (before is None or before.put_back())):
+    # An index is out of range where another thread changes it as well: NumPy would read wild.
+    if kept is None or not (kept.caught or runs_python(plan.program, index)):
+        return None
+    if not before.put_back():
         return None
     notes, undo = ([], Untouched) if exits is None else exits.so_far()
-    return SideExit(f"{type(error).__name__}: {error}", notes, undo, error)
+    return SideExit(f"{type(error).__name__}: {error}", notes, undo, error, kept.caught)

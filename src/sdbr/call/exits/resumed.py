@@ -155,13 +155,14 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
             result = manager.function(*owner, *args, **kwargs)
     except Exception as raised:
         if error is not None:
-            note_define_by_run(manager, f"a replay has raised {side_exit.what}")
             _say_where(raised, error)
         raise
     finally:
         undone.redo()
-    if error is not None:
+    if side_exit.caught or isinstance(error, NotStaticError):
         _tell(manager, schedule, side_exit)
+    elif error is not None:  # another thread has changed something, or nobody saw who catches it
+        note_define_by_run(manager, f"a replay has raised {side_exit.what}, define-by-run has not")
     return result
 
 

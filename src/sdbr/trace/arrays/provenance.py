@@ -77,7 +77,8 @@ class TracedArray(np.ndarray):
         if type(like) is TracedArray and like.origin is not None:
             leave_by("an array was read by compiled code", Remedy.STAY_ARRAYS, like)
 
-    def __del__(self):
+    # Names are gone when the process ends.
+    def __del__(self, was_exported=was_exported, note_export=note_export):
         if was_exported(self):
             note_export(self)
 
