@@ -367,10 +367,9 @@ cdef class Executable:
         return 0
 
     cdef str note(self, int64_t index):
-        """Note who has failed: the program, the op and its index, its operands, the user's line."""
+        """Note who has failed, and say where that is."""
         self.memory.state[FAILED] = index
-        text = " ".join(self.program.describe_op(index).split())
-        return f"in {self.program.name or 'program'}, op {text}"
+        return self.program.place_of(index)
 
     cdef int fail(self, int64_t index, int status) except -1:
         """Turn the status of a kernel into an exception."""

@@ -154,7 +154,7 @@ def trail(case: str, static: bool, step: bool, wrong: tuple = (4, 7)):
                 else:
                     model(x).backward()
             except (np.linalg.LinAlgError, IndexError, ValueError) as error:
-                text = f"{type(error).__name__}: {error}"
+                text = f"{type(error).__name__}: {error}".partition("\n")[0]  # before 3.11: notes
         found.append((
             text, model.seen(), sorted(observed), [p.array.copy() for p in model.params()],
             [p.grad is None for p in model.params()], optimizer.t, list(TOLD), Refuses.n,

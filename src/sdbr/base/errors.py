@@ -98,6 +98,8 @@ class SideExit(Exception):
         Puts back what the last of it has changed; gives an `Undone`.
     error : Exception or None
         That was raised.
+    where : str
+        Where it comes from.
     caught : bool
         Whether the call has handlers for errors of the op.
     label : str
@@ -105,10 +107,16 @@ class SideExit(Exception):
     """
 
     def __init__(
-        self, what: str, notes: list, undo, error: Exception | None = None, caught: bool = False
+        self,
+        what: str,
+        notes: list,
+        undo,
+        error: Exception | None = None,
+        where: str = "",
+        caught: bool = False,
     ):
         super().__init__(what)
-        self.what, self.error, self.caught = what, error, caught
+        self.what, self.error, self.where, self.caught = what, error, where, caught
         self.notes = notes
         self.undo = undo
         self.label: str = notes[-1].what[0] if notes else ""

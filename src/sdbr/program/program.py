@@ -159,6 +159,10 @@ class Program:
         label, link, line = self.origin(i)
         return " ".join([*filter(None, (label, link)), *([f"at {line}"] if line else [])])
 
+    def place_of(self, i: int) -> str:
+        """What an error says of where it comes from: program, op, operands, the user's line."""
+        return f"in {self.name or 'program'}, op {' '.join(self.describe_op(i).split())}"
+
     def describe_op(self, i: int) -> str:
         """One line for op `i`: index, op, operands, attributes, label, link, user line.
 

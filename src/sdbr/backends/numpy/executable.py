@@ -133,5 +133,4 @@ class NumpyExecutable:
 
 def explain_error(error: BaseException, program: Program, i: int) -> None:
     """Add the op, its index, shapes and the user line to an error; its type stays."""
-    note = f"in {program.name or 'program'}, op {' '.join(program.describe_op(i).split())}"
-    annotate(error, note)
+    annotate(error, program.place_of(i))

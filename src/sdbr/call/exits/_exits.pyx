@@ -180,7 +180,8 @@ cdef class Exits:
         for array, before in self.arrays or ():
             if not same_bytes([(array, before)])[0]:
                 arrays.append((array, copy_of(array)))
-        self.notes.append(Ran(kind, what, state, arrays, error))
+        args = () if error is None else error.args
+        self.notes.append(Ran(kind, what, state, arrays, error, args))
         return 0
 
     def so_far(self):

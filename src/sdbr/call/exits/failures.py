@@ -45,4 +45,6 @@ def exit_after(error: Exception, plan, memory, before, exits) -> SideExit | None
     if not before.put_back():
         return None
     notes, undo = ([], Untouched) if exits is None else exits.so_far()
-    return SideExit(f"{type(error).__name__}: {error}", notes, undo, error, kept.caught)
+    text = str(error).partition("\n")[0]  # before Python 3.11 what is noted comes behind it
+    what = text if isinstance(error, NotStaticError) else f"{type(error).__name__}: {text}"
+    return SideExit(what, notes, undo, error, plan.program.place_of(index), kept.caught)

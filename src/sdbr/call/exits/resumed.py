@@ -9,6 +9,7 @@ from sdbr.audit.sides import arrays_in, copied
 from sdbr.audit.snapshot import Changes
 from sdbr.audit.told import Told, is_of_users
 from sdbr.base.errors import NotStaticError, SideExit
+from sdbr.base.failures import annotate
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.call.exits.undo import Undone
 from sdbr.call.find import note_define_by_run
@@ -39,6 +40,8 @@ class Ran(NamedTuple):
         Those that the program writes as well and the code has written, with their contents.
     error : Exception or None
         That it has raised; of a node nothing is known then but its label.
+    args : tuple
+        Of the error, as the code has made it.
     """
 
     kind: Any
@@ -46,6 +49,13 @@ class Ran(NamedTuple):
     state: dict | None
     arrays: list
     error: Exception | None
+    args: tuple
+
+    def fail(self) -> None:
+        """Raise the error again, if there is one."""
+        if self.error is not None:
+            self.error.args = self.args
+            raise self.error
 
 
 def _look_of(kind):
@@ -98,8 +108,7 @@ class Resumed(Side):
             if id(contents) in ids:
                 overwrite(array, contents)
         self._repeated(ran)
-        if ran.error is not None:
-            raise ran.error
+        ran.fail()
         return copied(result)
 
     def apply(self, original, function, inputs):
@@ -108,7 +117,7 @@ class Resumed(Side):
             return original(function, inputs)
         if ran.error is not None:
             self._repeated(ran)
-            raise ran.error
+            ran.fail()
         label, node, before, *arrays = ran.what
         told = Told(ran.kind, label)
         told.keep(node, before, *arrays)
@@ -154,8 +163,8 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
         with entered(Resumed(side_exit.notes, undone)), APPLIES:
             result = manager.function(*owner, *args, **kwargs)
     except Exception as raised:
-        if error is not None:
-            _say_where(raised, error)
+        if type(raised) is type(error) and side_exit.where not in getattr(raised, "__notes__", ()):
+            annotate(raised, side_exit.where)
         raise
     finally:
         undone.redo()
@@ -166,13 +175,6 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
     return result
 
 
-def _say_where(raised: Exception, error: Exception) -> None:
-    """Let an error of define-by-run tell of the op as well, in whose place the replay raised."""
-    if raised is not error and type(raised) is type(error) and hasattr(raised, "add_note"):
-        for note in getattr(error, "__notes__", [str(error)]):
-            raised.add_note(note)
-
-
 def _tell(manager, schedule, side_exit: SideExit) -> None:
     """Say why, and see to it that it does not become a habit."""
     error = side_exit.error
@@ -180,7 +182,7 @@ def _tell(manager, schedule, side_exit: SideExit) -> None:
         reason = f"{side_exit.label} has changed {side_exit.what} in the middle of a call"
         advice = Remedy.READ_BEFORE
     elif isinstance(error, NotStaticError):
-        reason, advice = str(error), Remedy.USE_FUNCTIONS
+        reason, advice = side_exit.what, Remedy.USE_FUNCTIONS
     else:
         reason, advice = f"the call has caught {side_exit.what}", Remedy.LOOK_AT_VALUES
     note_define_by_run(manager, reason)
